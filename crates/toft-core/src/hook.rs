@@ -26,7 +26,7 @@ pub struct Hook {
     pub reported: fn(&Line, Option<&Stack>),
     /// Repairs the crates above in the child of a fork. The allocator is repaired before.
     pub forked: fn(),
-    /// Prepares what the options ask for, when the process's library is in place.
+    /// Prepares profiles, if the options ask for them, when the process's library is in place.
     pub starts: fn(),
     /// Gets the bytes by which the heap is about to grow. Called only if the options ask for it.
     pub grows: fn(usize),
@@ -34,7 +34,7 @@ pub struct Hook {
     /// only if the options ask for work now and then.
     pub allocated: fn(usize),
     /// Reports what the options ask for when the program ends, on this descriptor of the process
-    /// that started it, or on stderr.
+    /// that started it, or on stderr. Not called if they ask for nothing.
     pub exits: fn(Option<i32>),
 }
 

@@ -60,6 +60,7 @@ const ROOMS: &[(&str, u32, &str, &[&str])] = &[
     ),
     ("path", 5, ".in_place()", &["in_place"]),
     ("process", 1, "", &["environment", "hints"]),
+    ("process", 1, "", &["compacting"]),
     ("process", 1, "", &["key_fault"]),
     ("process", 1, "", &["thread_exit"]),
     ("process", 2, "", &["start"]),

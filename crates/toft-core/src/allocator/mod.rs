@@ -408,6 +408,7 @@ impl<O: Os> Allocator<O> {
         crate::thread::repair_after_fork(&self.heaps, mine, torn, |each| {
             self.for_each_slab(|slab| each(slab));
         });
+        mine.maintain_later(self.os.ticks());
         if self.limit.is_set() {
             // Some thread may have been between a count and what follows of it.
             self.for_each_slab(|slab| slab.limit_count().is_not_counted());

@@ -173,6 +173,20 @@ impl Options {
         sampled || self.fill != Fill::Off || self.verify != 0 || self.dangling > 1
     }
 
+    /// Whether the heap is verified when the program ends.
+    pub fn verifies_at_exit(&self) -> bool {
+        self.verify != 0 || self.verify_exit
+    }
+
+    /// Whether there is something to do when the program ends.
+    pub fn has_work_at_exit(&self) -> bool {
+        self.verifies_at_exit()
+            || self.profile.is_some()
+            || self.dangling != 0
+            || self.stats
+            || self.leaks != Leaks::Off
+    }
+
     /// Whether slow paths have something to do with blocks that they hand out or take back.
     pub fn is_watchful(&self) -> bool {
         self.is_careful() || self.guarded != 0

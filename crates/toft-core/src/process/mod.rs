@@ -6,6 +6,7 @@
 //! | file | what |
 //! |---|---|
 //! | `environment.rs`, `hints.rs` | the variables; the file of hints |
+//! | `compacting.rs` | forks of a process whose slabs may share pages |
 //! | `key_fault.rs` | accesses that the protection key stops |
 //! | `thread_exit.rs`, `start.rs` | the end and the birth of a thread's heap; the start |
 //! | `program_delete.rs` | a program's own `operator delete` |
@@ -16,6 +17,7 @@
 //! | `shim.rs` | what precedes a call: it finds the call site |
 
 mod calls;
+mod compacting;
 mod environment;
 mod gate;
 mod hints;

@@ -3,7 +3,7 @@
 
 use crate::allocator::Allocator;
 use crate::hook::process_hook;
-use crate::options::Leaks;
+use crate::options::{Leaks, Options};
 use crate::os::{Linux, process};
 use crate::process::environment::hide_from_children;
 use crate::process::start;
@@ -40,7 +40,9 @@ pub unsafe fn at_start(argc: usize, argv: *mut *mut u8) {
 /// What the program's begin has in common, whether the library is preloaded or linked.
 fn begin(allocator: &Allocator<Linux>) {
     allocator.mapper().apply_at_start();
-    (process_hook().starts)();
+    if allocator.options().profile.is_some() {
+        (process_hook().starts)();
+    }
 }
 
 /// When a program that has the allocator for its Rust code is about to begin; `code` is an address
@@ -56,24 +58,27 @@ pub fn linked_at_start(code: usize) {
 
 /// When such a program ends: as [`at_exit`], on stderr.
 pub fn linked_at_exit() {
-    if instance().is_some() {
-        (process_hook().exits)(None);
-    }
+    exits(|_| None);
 }
 
 /// When the program ends: what the options ask for then.
 pub fn at_exit() {
-    if let Some(instance) = instance() {
-        (process_hook().exits)(instance.options().report_descriptor);
+    exits(|options| options.report_descriptor);
+}
+
+/// Lets the crates above do what the options ask for. Most programs have nothing to do, and no page
+/// of those crates' code comes into memory.
+fn exits(descriptor: impl FnOnce(&Options) -> Option<i32>) {
+    if let Some(instance) = instance()
+        && instance.options().has_work_at_exit()
+    {
+        (process_hook().exits)(descriptor(instance.options()));
     }
 }
 
 /// Returns true if the heap is verified when the program ends.
 pub fn verifies_at_exit() -> bool {
-    instance().is_some_and(|instance| {
-        let options = instance.options();
-        options.verify != 0 || options.verify_exit
-    })
+    instance().is_some_and(|instance| instance.options().verifies_at_exit())
 }
 
 /// When the program ends by `quick_exit`: verifies the heap, if that was asked for.

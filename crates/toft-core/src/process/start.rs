@@ -16,7 +16,7 @@ use crate::os::thread::thread_block;
 use crate::os::{Error, Linux, Memory, Os, keys, probes, process};
 use crate::policy::SECURE;
 use crate::process::thread_exit::{arm_exit, exit_key, thread_exits};
-use crate::process::{environment, hints, key_fault};
+use crate::process::{compacting, environment, hints, key_fault};
 use crate::report::Line;
 use crate::stats::Root;
 use crate::sync::{AtomicU32, Ordering, pause};
@@ -105,18 +105,6 @@ unsafe extern "C" fn forked() {
                 mine.set_thread(process::pid() as u32);
             }
         });
-    }
-}
-
-unsafe extern "C" fn fork_begins() {
-    if is_ready() {
-        inside(|| allocator().compactor().prepare_fork());
-    }
-}
-
-unsafe extern "C" fn fork_is_done() {
-    if is_ready() {
-        inside(|| allocator().compactor().fork_is_done());
     }
 }
 
@@ -213,11 +201,8 @@ fn build() -> bool {
         process::arm_thread_exit(key, current_heap().address());
     }
     process::on_fork_child(forked);
-    // The child must not share pages with its parent: before a fork there is nothing that is
-    // shared.
-    let compacts = allocator().options().compact;
-    if compacts && !process::on_fork(fork_begins, fork_is_done) {
-        allocator().compactor().never_compact();
+    if allocator().options().compact {
+        compacting::watch_forks();
     }
     let root = Root::of(allocator());
     // SAFETY: as for the allocator above; no thread of this process reads it. Through the anchor,

@@ -32,6 +32,16 @@ impl Heap {
         }
     }
 
+    /// Lets the next scan begin a whole period after `now`. For the child of a fork: most end
+    /// sooner, and a scan writes to the descriptor of each listed slab, of which the child would
+    /// get a copy. Holder only.
+    pub(crate) fn maintain_later(&self, now: u32) {
+        if !self.is_sentinel() {
+            self.maintained_at.store(now, Relaxed);
+            self.maintain_next.store(0, Relaxed);
+        }
+    }
+
     #[cold]
     #[inline(never)]
     fn maintain_bins(

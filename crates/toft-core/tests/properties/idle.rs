@@ -79,6 +79,39 @@ fn pages_of_free_slots_go_back_beside_live_ones() {
     }
 }
 
+/// A child of a fork that ends soon has not scanned its slabs, whose descriptors it would copy.
+#[test]
+fn a_child_scans_a_whole_period_after_the_fork() {
+    for forks in [false, true] {
+        let program = Program::with(Options { quarantine: 0, ..OPTIONS });
+        let take = |n| program.take_filled(1000, SITE, n as u8);
+        let blocks: Vec<usize> = (0..2000).map(take).collect();
+        for (_, &address) in blocks.iter().enumerate().filter(|&(n, _)| n % 40 != 0) {
+            program.free(address);
+        }
+        let given = || {
+            let before = program.fake.calls(Request::Discard);
+            program.allocator.maintenance().maintain(program.heap, &program.heap.enter().unwrap());
+            program.fake.calls(Request::Discard) - before
+        };
+        // A scan gives back what was idle at the scan before.
+        program.fake.pass(DECAY);
+        given();
+        program.fake.pass(DECAY);
+        if forks {
+            program.allocator.after_fork_in_child(program.heap);
+            // The pool may give back an empty slab.
+            let at_once = given();
+            program.fake.pass(DECAY - 1);
+            let before = at_once + given();
+            assert!(before <= 1, "{at_once} at once, {before} before the period is over");
+            program.fake.pass(1);
+        }
+        assert!(given() > 10, "forks: {forks}");
+        program.allocator.check().unwrap();
+    }
+}
+
 /// Slabs that malloc draws from keep their pages for as long as it does.
 #[test]
 fn pages_in_use_stay() {

@@ -70,9 +70,6 @@ enum Why {
 pub fn at_start() {
     let Some(allocator) = instance() else { return };
     let options = allocator.options();
-    if options.profile.is_none() {
-        return;
-    }
     allocator.written().first.store(process::pid(), Relaxed);
     if let Ok(number) = c_int::try_from(options.profile_signal)
         && number != 0
