@@ -1,6 +1,7 @@
 // A small program has the code in memory that it runs, and little of the rest: what all programs
 // run lies together. The kernel maps a file's pages in pieces of 64 KiB, so what is strewn over the
-// library would bring all of it.
+// library would bring all of it. Of a file that was written in one go it may map larger pieces, so
+// the program runs itself on a copy that is written page by page.
 // libc: skip it is about Toft's own code
 // musl: skip looks for the mappings of libtoft.so
 // aarch64: skip the figures include the emulator's memory
@@ -28,8 +29,27 @@ static void look(void)
     fclose(maps);
 }
 
-int main(void)
+/* Starts this program on a copy of the library. */
+static void start_on_a_copy(char **argv)
 {
+    char name[] = "./libtoft-copy-XXXXXX", page[4096];
+    int from = open(getenv("LD_PRELOAD"), O_RDONLY), to = mkstemp(name);
+    CHECK(from >= 0 && to >= 0);
+    for (ssize_t got; (got = read(from, page, sizeof page)) > 0;)
+        CHECK(write(to, page, (size_t)got) == got);
+    close(from);
+    close(to);
+    CHECK(setenv("LD_PRELOAD", name, 1) == 0 && setenv("COPY", name, 1) == 0);
+    execv("/proc/self/exe", argv);
+    CHECK(0);
+}
+
+int main(int argc, char **argv)
+{
+    (void)argc;
+    if (!getenv("COPY"))
+        start_on_a_copy(argv);
+    CHECK(unlink(getenv("COPY")) == 0);
     static void *block[1000];
     for (int round = 0; round < 100; round++)
         for (int i = 0; i < 1000; i++) {
@@ -45,6 +65,6 @@ int main(void)
     CHECK(all > 300 && there > 0);
     // Two pieces, or three, depending on where they are; and one for what else may run. The secure
     // build checks more, and has one more.
-    CHECK(there <= 7 * 64);
+    CHECK(there <= 6 * 64);
     return 0;
 }
