@@ -29,7 +29,9 @@ impl<'a, O: Os> Maintenance<'a, O> {
     /// On slow paths: returns idle memory to the OS. Costs little where nothing is due.
     pub fn maintain(self, heap: &Heap, guard: &ReentrancyGuard) {
         let left = self.leave_to_thread();
-        if left && !self.reclaimer.is_blind() {
+        // The thread does not reach the slabs of running threads then (`Sweeper::sweep`).
+        let reaches = !self.reclaimer.is_blind() && !self.pressure().is_on();
+        if left && (reaches || self.options.reclaim == Reclaim::Off) {
             return;
         }
         let (now, ticks) = (self.os.ticks(), self.decay_ticks());
@@ -162,6 +164,48 @@ impl<'a, O: Os> Maintenance<'a, O> {
             && let Ok(sharing) = self.os.begin_sharing(None, self.groups.kept(), 0)
         {
             self.os.end_sharing(sharing);
+        }
+    }
+}
+
+#[cfg(all(test, feature = "fake-os"))]
+mod tests {
+    use super::*;
+    use crate::options::Options;
+    use crate::os::fake::{Fake, Machine, Request};
+    use crate::report::Call;
+    use std::vec::Vec;
+
+    /// The thread holds no slot of a running thread while the system refuses memory, so calls give
+    /// back what is idle, unless the user wants nothing to be given back.
+    #[test]
+    fn under_pressure_calls_do_what_the_thread_does_not() {
+        for (reclaim, pressure) in
+            [(Reclaim::Thread, false), (Reclaim::Thread, true), (Reclaim::Off, true)]
+        {
+            let options =
+                Options { partitions: 1, quarantine: 0, reclaim, decay: 100, ..Options::DEFAULT };
+            let fake = Fake::new(Machine::LARGE);
+            let allocator = Allocator::new(fake.clone(), options, false).unwrap();
+            let heap = allocator.held_heaps().acquire_heap().unwrap();
+            let take = |_| allocator.allocate(heap, 1000, 0x5000).unwrap();
+            let blocks: Vec<usize> = (0..1000).map(take).collect();
+            for (number, &address) in blocks.iter().enumerate() {
+                if number % 40 != 0 {
+                    allocator.free(heap, address, Call::Free);
+                }
+            }
+            assert!(allocator.reclaimer.life().change(Life::None, Life::Awake));
+            if pressure {
+                allocator.pressure().refused();
+            }
+            let before = fake.calls(Request::Discard);
+            for _ in 0..4 {
+                fake.pass(allocator.maintenance().decay_ticks());
+                allocator.maintenance().maintain(heap, &heap.enter().unwrap());
+            }
+            let gave = fake.calls(Request::Discard) != before;
+            assert_eq!(gave, pressure && reclaim == Reclaim::Thread, "{reclaim:?}, {pressure}");
         }
     }
 }

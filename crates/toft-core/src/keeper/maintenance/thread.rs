@@ -69,6 +69,10 @@ impl<O: Os> Maintenance<'_, O> {
         if !life.may_begin(self.os.ticks()) || self.os.process() != self.reclaimer.process() {
             return false;
         }
+        // Its stack would take addresses that the system refuses to the program.
+        if self.pressure().is_on() {
+            return false;
+        }
         if self.os.has_hooks() {
             [Life::None, Life::Ended, Life::Stopped].into_iter().for_each(|was| self.refused(was));
             return false;

@@ -52,8 +52,10 @@ impl<O: Os> Sweeper<'_, O> {
         self.held_heaps().empty_outboxes(which == Which::Idle);
         let mut swept = Swept::default();
         let page = self.os.page_size();
-        // Without barriers only slabs of threads that have ended can be reached.
-        let reaches = self.barrier();
+        // Without barriers only slabs of threads that have ended can be reached. While the system
+        // refuses memory, the others are left to their threads: a malloc that has nothing else
+        // would fail for want of a slot that is held just now.
+        let reaches = self.barrier() && !(which == Which::Idle && self.pressure().is_on());
         self.for_each_slab(|slab| {
             if !goes_on() || !self.wanted(slab, which, &mut swept) || !reaches {
                 return;

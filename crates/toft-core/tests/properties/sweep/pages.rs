@@ -56,6 +56,33 @@ fn pages_of_what_others_have_freed_go_while_the_owner_sleeps() {
     }
 }
 
+/// While the system refuses memory no slot of a running thread is held, even for a moment: its
+/// malloc may have nothing else. The thread gives its pages back itself.
+#[test]
+fn under_pressure_running_threads_give_back_their_own_pages() {
+    for pressure in [false, true] {
+        let (program, size, live, freed) = mostly_free(1024, false);
+        let idle = || program.allocator.sweeper().sweep(Which::Idle).unwrap().bytes;
+        if pressure {
+            program.allocator.pressure().refused();
+        }
+        let (first, before) = (idle(), program.resident());
+        let swept = first + idle();
+        assert_eq!(swept == 0, pressure, "{swept}");
+        if pressure {
+            // Its next slow paths.
+            for _ in 0..3 {
+                program.fake.pass(1000);
+                let guard = program.owner.enter().unwrap();
+                program.allocator.maintenance().maintain(program.owner, &guard);
+            }
+            let gone = before - program.resident();
+            assert!(gone * 2 > freed * size, "{gone} of {} bytes", freed * size);
+        }
+        program.check(&live, size);
+    }
+}
+
 /// A running thread may be about to take what it has claimed, so those pages stay. They go with a
 /// purge by the thread itself, and when the thread has exited.
 #[test]
