@@ -1,5 +1,6 @@
-//! What observes the allocator of the process: leaks at the program's end, and pointers into freed
-//! blocks. This crate has no stable interface; the crate `toft` is what Rust programs use.
+//! What observes the allocator of the process: profiles, statistics, leaks at the program's end,
+//! pointers into freed blocks, the details of reports. This crate has no stable interface; the
+//! crate `toft` is what Rust programs use.
 //!
 //! The core calls this crate through its hook only ([`with`]). A program or a library that leaves
 //! this crate out has the same `malloc` and `free`, and no such reports.
