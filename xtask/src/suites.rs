@@ -104,7 +104,7 @@ const PLANS: &[Plan] = &[
     Plan::new("without-jemalloc", 60, || without("jemalloc", &["jemalloc", "allocx", "links_"]))
         .by_name(),
     Plan::new("without-tokens", 60, || without("tokens", &["token", "links_"])).by_name(),
-    Plan::new("without-watch", 60, || without("watch", &["leaks", "dangling", "links_"])).by_name(),
+    Plan::new("without-watch", 60, || without("watch", READERS)).by_name(),
     Plan::new("without-zones", 60, || without("zones", &["zone", "links_"])).by_name(),
     // Real programs on libc and on both builds, a quick run.
     Plan::new("real", 60, || crate::real::command(true, None)),
@@ -209,6 +209,33 @@ fn on_secure(strength: Strength, runners: &[&str]) -> Result<Command, String> {
 
 /// The features of `libtoft.so` that it can do without, as in its manifest.
 const FEATURES_OF_LIBRARY: [&str; 5] = ["deepbind", "jemalloc", "tokens", "watch", "zones"];
+
+/// The programs that read what the observers write: statistics, profiles, the details of reports.
+const READERS: &[&str] = &[
+    "dangling",
+    "free_permanently",
+    "guarded_read_after_free",
+    "guarded_tail_free",
+    "hints_",
+    "jemalloc_sites",
+    "leaks",
+    "links_",
+    "malloc_stats",
+    "option_partitions",
+    "option_report",
+    "option_sites",
+    "partitions_",
+    "profile_",
+    "reclaimer_small",
+    "report_full",
+    "rust_dynamic",
+    "sites_exact",
+    "stacks_",
+    "uninit_read",
+    "warn_continues",
+    "wrapper_nameless",
+    "wrapper_replaced",
+];
 
 /// The programs in C and C++ on the library without a feature, but for those of these names.
 fn without(feature: &str, names: &[&str]) -> Result<Command, String> {
