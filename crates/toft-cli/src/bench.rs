@@ -63,7 +63,10 @@ pub fn bench(arguments: &[OsString]) -> End {
         USAGE,
         match error.kind() {
             ErrorKind::NotFound => {
-                format!("`toft bench` needs the program {PROGRAM}: cargo install {PROGRAM}")
+                format!(
+                    "`toft bench` needs the program {PROGRAM}, beside this one or in PATH: it is in \
+                     every package, and `cargo install --path lab/{PROGRAM}` makes it"
+                )
             }
             _ => format!("cannot start {PROGRAM}: {error}"),
         },

@@ -34,7 +34,7 @@ fn at_quick_exit() {
 }
 
 extern "C" fn ended_quickly(_: *mut c_void) {
-    toft_core::process::at_quick_exit();
+    toft_core::process::verify_as_asked();
 }
 
 extern "C" fn ended() {

@@ -128,6 +128,10 @@ fn the_program_may_be_elsewhere_or_missing() {
         command.env("XDG_CACHE_HOME", env!("CARGO_TARGET_TMPDIR")).output().unwrap()
     };
     let output = ends_with(2, on(place.path()));
-    assert!(message(&output).contains("cargo install toft-bench"), "{}", stderr(&output));
+    assert!(
+        message(&output).contains("cargo install --path lab/toft-bench"),
+        "{}",
+        stderr(&output)
+    );
     assert!(stdout(&on(own.parent().unwrap())).contains("replace-100k"));
 }

@@ -1,7 +1,7 @@
 //! What jemalloc's interface asks for beyond C's: a resize that never moves the block, and the
 //! number of bytes that a request gets.
 
-use super::large::SIZE_MAX;
+use super::large::{SIZE_MAX, large_bytes};
 use super::malloc::{aligned_class, bytes_with_slack};
 use crate::allocator::Found;
 use crate::large::{Block, BlockState, Resize};
@@ -27,8 +27,7 @@ pub fn served_bytes(size: usize, align: usize) -> usize {
         // In the secure build the rest of the slot is checked, as far as its bytes are counted.
         Some(class) if SECURE => size.max(class.size().saturating_sub(SLACK_MOST)),
         Some(class) => class.size(),
-        None if SECURE => size,
-        None => size.checked_next_multiple_of(process::page_size()).unwrap_or(0),
+        None => large_bytes(size, process::page_size()),
     }
 }
 

@@ -4,6 +4,7 @@ use super::refill::NoSlot;
 use crate::keeper::limit::Grant;
 use crate::os::{Error, Os};
 use crate::path::Supply;
+use crate::policy::SECURE;
 use crate::region::Site;
 use crate::thread::Heap;
 
@@ -11,6 +12,11 @@ use crate::thread::Heap;
 pub(crate) const SIZE_MAX: usize = isize::MAX as usize;
 /// The size in bytes up to which a refusal by the system always means that memory is short.
 const ALWAYS_SATISFIABLE: usize = 16 << 20;
+
+/// Returns the usable bytes of a large block of `size` bytes, at most [`SIZE_MAX`].
+pub(crate) fn large_bytes(size: usize, page: usize) -> usize {
+    if SECURE { size } else { (size.max(1) + page - 1) & !(page - 1) }
+}
 
 impl<O: Os> Supply<'_, O> {
     /// Allocates a block with a separate extent. Returns its address and the number of leading
@@ -42,10 +48,8 @@ impl<O: Os> Supply<'_, O> {
         let (address, dirty) = allocated.ok()?;
         self.memory_limit().system_has_granted();
         self.mapper().block_was_mapped(address, size);
-        if let (Some(counters), Some(block)) =
-            (heap.counters(), self.large.units().block_at(address))
-        {
-            counters.allocated_apart(block.bytes());
+        if let Some(counters) = heap.counters() {
+            counters.allocated_apart(large_bytes(size, self.os.page_size()));
         }
         self.profiler().sample_large(heap, address, site);
         Some((address, dirty))

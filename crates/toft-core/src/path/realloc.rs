@@ -2,7 +2,7 @@
 
 use super::caller::{Caller, Pointer};
 use super::free::free;
-use super::large::SIZE_MAX;
+use super::large::{SIZE_MAX, large_bytes};
 use super::malloc::{bytes_with_slack, malloc, no_memory};
 use crate::allocator::Found;
 use crate::keeper::limit::Grant;
@@ -105,9 +105,7 @@ impl<O: Os> Requests<'_, O> {
                     return Resized::At(address);
                 }
                 Resize::Moved(to) => {
-                    if let Some(block) = self.large.units().block_at(to) {
-                        heap.count_resize(usable, block.bytes());
-                    }
+                    heap.count_resize(usable, large_bytes(size, self.os.page_size()));
                     self.samples.count_freed(sample);
                     self.profiler().sample_resized(heap, (address, to), was_sampled, site);
                     return Resized::At(to);

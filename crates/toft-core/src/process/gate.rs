@@ -10,7 +10,9 @@
 #[cfg(not(feature = "secure-light"))]
 pub use super::calls::*;
 #[cfg(not(feature = "secure-light"))]
-pub use super::scope::{at_exit, at_quick_exit, linked_at_exit, linked_at_start, verifies_at_exit};
+pub use super::scope::{
+    at_exit, linked_at_exit, linked_at_start, verifies_at_exit, verify_as_asked,
+};
 #[cfg(not(feature = "secure-light"))]
 pub use super::whole_heap::*;
 
@@ -94,7 +96,7 @@ mod closed {
     }
     gated! { scope:
         fn at_exit();
-        fn at_quick_exit();
+        fn verify_as_asked();
         fn verifies_at_exit() -> bool;
         fn linked_at_start(code: usize);
         fn linked_at_exit();
@@ -103,12 +105,11 @@ mod closed {
 
 #[cfg(feature = "secure-light")]
 pub use closed::{
-    aligned_at, allow_reclaimer, at_exit, at_quick_exit, at_start, before_filter, calloc_at,
-    check_range, compact, deepbind_is_cleared, filter_refused, free, free_for, free_permanently,
-    free_sized_for, give_exit_key, instance, interface_page, linked_at_exit, linked_at_start,
-    malloc_at, misuses, page_out_cold, purge, realloc_at, resize_in_place, site_behind,
-    stop_reclaimer, thread_bytes, trim, usable_size, usable_size_for, verifies_at_exit, verify,
-    watch_filters,
+    aligned_at, allow_reclaimer, at_exit, at_start, before_filter, calloc_at, check_range, compact,
+    deepbind_is_cleared, filter_refused, free, free_for, free_permanently, free_sized_for,
+    give_exit_key, instance, interface_page, linked_at_exit, linked_at_start, malloc_at, misuses,
+    page_out_cold, purge, realloc_at, resize_in_place, site_behind, stop_reclaimer, thread_bytes,
+    trim, usable_size, usable_size_for, verifies_at_exit, verify, verify_as_asked, watch_filters,
 };
 
 /// Does something while Toft has no thread.

@@ -34,4 +34,3 @@ pub use gate::*;
 pub use program_delete::{
     Delete, delete_by_program, program_deletes, program_deletes_by, sizes_may_be_rounded,
 };
-pub use scope::verify_as_asked;

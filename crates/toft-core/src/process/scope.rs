@@ -81,12 +81,8 @@ pub fn verifies_at_exit() -> bool {
     instance().is_some_and(|instance| instance.options().verifies_at_exit())
 }
 
-/// When the program ends by `quick_exit`: verifies the heap, if that was asked for.
-pub fn at_quick_exit() {
-    verify_as_asked();
-}
-
-/// Verifies the heap when the program ends, if that was asked for, and as it was.
+/// Verifies the heap when the program ends, also by `quick_exit`, if that was asked for, and as it
+/// was.
 pub fn verify_as_asked() {
     let Some(instance) = instance() else { return };
     let options = instance.options();

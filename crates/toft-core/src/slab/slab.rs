@@ -536,7 +536,7 @@ impl Slab {
     pub fn bytes_ever(&self) -> [u64; 2] {
         let waits =
             |&slot: &SlotIndex| self.states.is_quarantined(slot) && !self.remote_frees().has(slot);
-        let slots = if SECURE { self.slots() } else { 0 };
+        let slots = if SECURE && !self.is_empty() { self.slots() } else { 0 };
         let waiting = SlotIndex::range(0..slots).filter(waits).count() as u64;
         let size = self.size() as u64;
         [self.allocations() * size, (self.counted_frees() + waiting) * size]

@@ -42,8 +42,10 @@ impl Counters {
     }
 
     /// Counts a block, not one of a slab that the heap owns, which the thread has allocated.
+    #[inline]
     pub(crate) fn allocated_apart(&self, bytes: usize) {
-        self.add([bytes as u64, 0]);
+        let [allocated, _] = &self.apart;
+        allocated.store(allocated.load(Relaxed).wrapping_add(bytes as u64), Relaxed);
     }
 
     /// Counts a block, not one of a slab that the heap owns, which the thread has freed.
